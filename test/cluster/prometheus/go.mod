@@ -1,0 +1,3 @@
+module github.com/sluice-dev/sluice/test/cluster/prometheus
+
+go 1.26.0
